@@ -10,7 +10,12 @@ from __future__ import annotations
 
 import argparse
 import statistics
+import sys
+from pathlib import Path
 from typing import Any
+
+if Path(sys.path[0]).resolve() == Path(__file__).resolve().parent:
+    sys.path.append(sys.path.pop(0))  # where a file is called as Dask's package is
 
 import numpy as np
 from dask.delayed import delayed

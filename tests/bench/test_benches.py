@@ -45,6 +45,7 @@ MODES: dict[str, list[str]] = {
     "lone.py": [""],
     "losses.py": [""],
     "minhash.py": [""],
+    "mixing.py": ["--sets imclef07a --shards 1 2"],
     "one_pass.py": ["--sets imclef07a newsgroups20"],
     "orthonormality.py": ["--features 20 --bits 4"],
     "projection.py": [
@@ -85,6 +86,7 @@ PEERS = {
     "heshing.py": ["matplotlib"],
     "lone.py": ["faiss"],
     "minhash.py": ["datasketch", "rensa"],
+    "mixing.py": ["dask"],
     "projection.py": ["faiss"],
     "service.py": ["fastapi"],
     "sizing.py": ["dask"],

@@ -83,8 +83,10 @@ def test_fit_and_encode_give_what_they_give_here(
 def interrupted_after_one(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     """Ctrl-C comes once the codes of the first partition are written."""
 
-    def results(client: Client, tasks: Sequence[Any]) -> Iterator[bitkin.Codes]:
-        with closing(results_in_order(client, tasks)) as made:
+    def results(
+        client: Client, tasks: Sequence[Any], shared: Sequence[Any]
+    ) -> Iterator[bitkin.Codes]:
+        with closing(results_in_order(client, tasks, shared)) as made:
             yield next(made)
         raise KeyboardInterrupt
 

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import operator
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
+import dask.array as da
+import numpy as np
 import pytest
+from dask.delayed import delayed
 from distributed import Client
 
 from bitkin.distributed import cluster
@@ -143,3 +148,43 @@ def test_the_error_of_a_task_is_raised_as_it_is(two_workers: Client) -> None:
     futures = [two_workers.submit(_fail_for, number) for number in range(5)]
     with pytest.raises(InvalidInputError, match="got nan at row 7, column 2"):
         cluster.gather(two_workers, futures)
+
+
+def test_a_task_is_sent_with_what_it_needs_alone(
+    here: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    blocks = da.from_array(np.arange(600.0).reshape(60, 10), chunks=(10, -1)).to_delayed().ravel()
+    scale = delayed(np.float64(2), pure=False, traverse=False)
+    tasks = [delayed(np.multiply, pure=False)(block, scale) for block in blocks]
+    sent: list[Any] = []
+    compute = here.compute
+
+    def watched(given: Any) -> Any:
+        sent.append(given)
+        return compute(given)
+
+    monkeypatch.setattr(here, "compute", watched)
+    found = np.concatenate(list(cluster.results_in_order(here, tasks, [scale])))
+    np.testing.assert_array_equal(found, 2 * np.arange(600.0).reshape(60, 10))
+    assert sent[0] == [scale]
+    # the task, its block, and the name of what is there already
+    assert [len(one.dask) for one in sent[1:]] == [3] * 6
+
+
+def _slowly(block: Any) -> Any:
+    time.sleep(0.1)
+    return block
+
+
+def test_nothing_is_done_after_an_interrupt_while_its_traceback_is_kept(here: Client) -> None:
+    def interrupt(done: int, of: int) -> None:
+        raise KeyboardInterrupt
+
+    states = [delayed(_slowly, pure=False)(number) for number in range(200)]
+    with pytest.raises(KeyboardInterrupt) as kept:
+        cluster.merge_in_tree(here, states, operator.add, interrupt)
+    deadline = time.monotonic() + 10  # of 10 s that all states would take on two threads
+    while here.cluster.scheduler.tasks and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert not here.cluster.scheduler.tasks
+    assert kept.traceback

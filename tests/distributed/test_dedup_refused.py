@@ -71,7 +71,7 @@ def test_missing_files_and_folders_are_told_at_once(here: Client, tmp_path: Path
     with pytest.raises(FileAccessError, match=r"two.jsonl"):
         dedup([tmp_path / "one.jsonl", tmp_path / "two.jsonl"], client=here)
     (tmp_path / "empty").mkdir()
-    with pytest.raises(InvalidInputError, match="empty holds no files"):
+    with pytest.raises(FileAccessError, match="empty must hold files of texts, and has none"):
         dedup(tmp_path / "empty", client=here)
 
 

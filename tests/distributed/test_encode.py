@@ -7,7 +7,9 @@ from typing import Any
 
 import dask
 import dask.array as da
+import dask.dataframe as dd
 import numpy as np
+import pandas as pd
 import pytest
 from distributed import Client
 from sklearn.exceptions import NotFittedError
@@ -48,7 +50,8 @@ def test_nothing_is_made_before_it_is_asked_for() -> None:
     # but for the kind of the first block
     assert repr(codes) == "ShardedCodes(2 partitions, 100 rows, 8 × 1-bit, not made yet)"
     assert made == []
-    assert codes.compute() == hasher.encode(rows)
+    with dask.config.set(scheduler="synchronous"):  # whatever client Dask knows
+        assert codes.compute() == hasher.encode(rows)
     assert sorted(made) == [50, 50]
     assert repr(codes.persist()) == "ShardedCodes(2 partitions, 100 rows, 8 × 1-bit, persisted)"
 
@@ -97,6 +100,17 @@ def test_a_parquet_file_of_something_else_is_refused(tmp_path: Path) -> None:
     pyarrow.parquet.write_table(pa.table({"code": [b"ab"]}), tmp_path / "other.parquet")
     with pytest.raises(CorruptFileError, match="no file of codes that ShardedCodes"):
         read_codes_parquet(tmp_path / "other.parquet")
+    rows = made_rows(n=20)
+    codes = bitkin.distributed.encode(bitkin.ProjectionHash(8).fit(rows), [dask.delayed(rows)])
+    written = pyarrow.parquet.read_table(codes.to_parquet(tmp_path / "codes")[0])
+    for kind, value in ((pa.binary(1), None), (pa.binary(2), b"ab"), (pa.binary(), b"a")):
+        other = pa.table({"code": pa.array([value], type=kind)}, metadata=written.schema.metadata)
+        pyarrow.parquet.write_table(other, tmp_path / "other.parquet")
+        with pytest.raises(CorruptFileError, match="codes must be 1 bytes each"):
+            read_codes_parquet(tmp_path / "other.parquet")
+    # several chunks, as another program may write them
+    pyarrow.parquet.write_table(written, tmp_path / "cut.parquet", row_group_size=7)
+    assert read_codes_parquet(tmp_path / "cut.parquet") == codes.compute()
     (tmp_path / "text.parquet").write_text("no parquet at all")
     with pytest.raises(CorruptFileError, match="is no Parquet file"):
         read_codes_parquet(tmp_path / "text.parquet")
@@ -133,3 +147,49 @@ def test_no_rows_have_no_codes() -> None:
     hasher = bitkin.ProjectionHash(8).fit(made_rows(n=100))
     codes = bitkin.distributed.encode(hasher, da.zeros((0, 24), chunks=(1, -1), dtype=np.float32))
     assert len(codes.compute()) == len(codes) == 0
+
+
+def test_blocks_with_other_rows_than_their_chunks_say_are_refused(here: Client) -> None:
+    rows = made_rows(n=100)
+    some = as_dask(rows, 50).map_blocks(lambda block: block[::2], dtype=np.float32)
+    hasher = bitkin.ProjectionHash(8).fit(rows)
+    wrong = r"X, partition \d must have the 50 rows that its chunks say, got 25"
+    with pytest.raises(InvalidInputError, match=wrong):
+        bitkin.distributed.encode(hasher, some).compute()
+    with pytest.raises(InvalidInputError, match=wrong):
+        bitkin.distributed.fit(bitkin.ProjectionHash(8), some)
+
+
+def test_a_file_that_lost_rows_since_is_refused(here: Client, tmp_path: Path) -> None:
+    rows = made_rows(n=100)
+    np.save(tmp_path / "rows.npy", rows)
+    hasher = bitkin.ProjectionHash(8).fit(rows)
+    codes = bitkin.distributed.encode(hasher, tmp_path)
+    np.save(tmp_path / "rows.npy", rows[:60])
+    with pytest.raises(InvalidInputError, match=r"rows.npy must have at least the 100 .*got 60"):
+        codes.compute()
+
+
+def test_an_empty_partition_of_whatever_width_has_no_codes(here: Client) -> None:
+    rows = np.abs(made_rows(n=90))
+    with dask.config.set({"dataframe.convert-string": False}):
+        column = dd.from_pandas(pd.Series(list(rows), name="vector").to_frame(), npartitions=3)
+    column["number"] = 1
+    column["number"] = column["number"].cumsum()
+    some = column[column["number"] > 40][["vector"]]  # no row of the first partition
+    hasher = bitkin.distributed.fit(bitkin.WTAHash(16), some)
+    assert hasher.fingerprint_ == bitkin.WTAHash(16).fit(rows[40:]).fingerprint_
+    assert bitkin.distributed.encode(hasher, some).compute() == hasher.encode(rows[40:])
+    of_sets = bitkin.MinHash(8).fit()  # which knows no columns
+    blocks = [dask.delayed(rows), dask.delayed(rows[:0])]
+    assert bitkin.distributed.encode(of_sets, blocks).compute() == of_sets.encode(rows)
+
+
+def test_vectors_that_dask_made_text_of_are_refused() -> None:
+    frame = pd.DataFrame({"vector": list(made_rows(n=10))})
+    with dask.config.set({"dataframe.convert-string": True}):
+        text = dd.from_pandas(frame, npartitions=2)
+    hasher = bitkin.ProjectionHash(8).fit(made_rows(n=100))
+    for given in (text, text["vector"]):
+        with pytest.raises(InvalidInputError, match=r"must hold vectors, got text.*convert-string"):
+            bitkin.distributed.encode(hasher, given)

@@ -5,12 +5,11 @@ from __future__ import annotations
 import os
 import pickle
 import signal
-import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import dask
 import dask.array as da
 import dask.dataframe as dd
 import numpy as np
@@ -180,6 +179,23 @@ def test_large_files_are_read_in_parts(
     assert codes.compute() == hasher.encode(rows)
 
 
+def test_files_are_found_from_here_by_the_numbers_in_their_names(
+    tmp_path: Path, two_workers: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = made_rows(n=330)
+    (tmp_path / "rows").mkdir()
+    for i, part in enumerate(np.array_split(rows, 11)):
+        np.save(tmp_path / "rows" / f"{i}.npy", part)
+    np.save(tmp_path / "rows" / ".half-written.npy", rows)
+    hasher = bitkin.ProjectionHash(8).fit(rows)
+    monkeypatch.chdir(tmp_path)  # where no worker is
+    codes = bitkin.distributed.encode(hasher, "rows")
+    assert codes.compute() == hasher.encode(rows)
+    assert codes.save("codes") == [str(tmp_path / f"codes/part-{i}.bitkin") for i in range(11)]
+    with bitkin.distributed.ShardedIndex.from_codes("codes", two_workers) as index:
+        assert index.search(hasher.encode(rows), 1).distances.max() == 0
+
+
 def test_svmlight_text_is_read_where_its_columns_are_said(tmp_path: Path, here: Client) -> None:
     for i in range(2):
         (tmp_path / f"{i}.svm").write_text(f"1 0:{i + 1} 3:2\n0 1:1 2:{i + 3}\n")
@@ -227,6 +243,11 @@ def test_delayed_blocks_and_empty_partitions_are_taken(here: Client) -> None:
     assert bitkin.distributed.encode(hasher, blocks).compute() == hasher.encode(rows)
     chunks = da.concatenate([as_dask(rows[:0]), as_dask(rows)])
     assert bitkin.distributed.encode(hasher, chunks).compute() == hasher.encode(rows)
+
+
+def test_labels_are_refused_by_what_learns_without(here: Client) -> None:
+    with pytest.raises(InvalidInputError, match=r"y is for classifiers, a WTAHash learns without"):
+        bitkin.distributed.fit(bitkin.WTAHash(8), as_dask(made_rows()), np.zeros(N))
 
 
 def test_progress_counts_the_pieces_of_every_pass(here: Client) -> None:
@@ -310,28 +331,33 @@ def _slowly(block: Any) -> Any:
     return block
 
 
-@pytest.mark.parametrize("hasher", [bitkin.ProjectionHash(8), bitkin.WTAHash(16)], ids=repr)
-def test_a_worker_that_dies_during_fit_and_encode_changes_nothing(hasher: Any) -> None:
+def test_a_worker_that_dies_during_fit_and_encode_changes_nothing(tmp_path: Path) -> None:
     rows = made_rows()
-    alone = clone(hasher).fit(rows)
     with (
         LocalCluster(
             n_workers=2, threads_per_worker=1, dashboard_address=ANY_PORT, silence_logs=50
         ) as cluster,
         Client(cluster) as client,
-        dask.config.set({"distributed.comm.retry.count": 2}),
     ):
-        slow = as_dask(rows, 101).map_blocks(_slowly, dtype=np.float32)
-        assassin = threading.Timer(0.4, kill_one_worker, [client])
-        assassin.start()
-        ours = bitkin.distributed.fit(clone(hasher), slow)
-        assassin.join()
-        assert ours.fingerprint_ == alone.fingerprint_
-        assassin = threading.Timer(0.2, kill_one_worker, [client])
-        assassin.start()
-        codes = bitkin.distributed.encode(ours, slow).compute()
-        assassin.join()
-    assert codes == alone.encode(rows)
+        slow = as_dask(rows, 201).map_blocks(_slowly, dtype=np.float32)
+        for hasher in (bitkin.ProjectionHash(8), bitkin.WTAHash(16)):
+            alone = clone(hasher).fit(rows)
+            ours = bitkin.distributed.fit(clone(hasher), slow, progress=killing_once(client))
+            assert ours.fingerprint_ == alone.fingerprint_
+        codes = bitkin.distributed.encode(ours, slow)
+        codes.save_joined(tmp_path / "codes.bitkin", progress=killing_once(client))
+    assert bitkin.load(tmp_path / "codes.bitkin") == alone.encode(rows)
+
+
+def killing_once(client: Client) -> Callable[[int, int], None]:
+    """Kill a worker when a third of the work is done."""
+    left = [client]
+
+    def report(done: int, of: int) -> None:
+        if left and 3 * done >= of:
+            kill_one_worker(left.pop())
+
+    return report
 
 
 def kill_one_worker(client: Client) -> None:

@@ -189,3 +189,30 @@ def test_bad_folders_and_arguments_are_refused(here: Client, tmp_path: Path) -> 
             many.search(X, 1, where={"year": {"above": 3}})
     with pytest.raises(InvalidInputError, match="the ShardedCollection is closed"):
         many.search(X, 1)
+
+
+@pytest.mark.parametrize("names", [False, True], ids=["int", "str"])
+def test_queries_of_zeros_are_warned_of_here_though_workers_are_elsewhere(
+    two_workers: Client, tmp_path: Path, names: bool
+) -> None:
+    rows = np.random.default_rng(21).standard_normal((60, 8)).astype(np.float32)
+    hasher = bitkin.ProjectionHash(8, normalize=True).fit(rows)
+    with bitkin.Collection.create(
+        tmp_path / "rows", hasher, metric="cosine", ids="str" if names else "int"
+    ) as collection:
+        collection.add(rows, ids=[f"row {i}" for i in range(60)] if names else None)
+    hasher.encode(rows).save(tmp_path / "codes.bitkin")
+    np.save(tmp_path / "rows.npy", rows)
+    queries = rows[:5].copy()
+    queries[3] = 0
+    of_collections = ShardedIndex.from_collections(tmp_path / "rows", two_workers)
+    of_codes = ShardedIndex.from_codes(
+        tmp_path / "codes.bitkin",
+        two_workers,
+        hasher=hasher,
+        vectors=tmp_path / "rows.npy",
+        metric="cosine",
+    )
+    for search in (of_collections.search, of_codes.search_vectors):
+        with pytest.warns(UserWarning, match=r"queries should not be all zeros.* in row 3"):
+            search(queries, 2)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pydoc
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -243,7 +244,7 @@ def test_shards_of_different_models_are_refused_by_name(here: Client, tmp_path: 
 def test_what_cannot_be_read_is_named_with_the_worker(here: Client, tmp_path: Path) -> None:
     with pytest.raises(FileAccessError, match=r"nowhere.bitkin cannot be read: .* worker inproc:"):
         ShardedIndex.from_codes(tmp_path / "nowhere.bitkin", here)
-    with pytest.raises(FileAccessError, match=r"on worker inproc.* has no files that end in"):
+    with pytest.raises(FileAccessError, match=r"end in .bitkin.*none on worker inproc"):
         ShardedIndex.from_codes(tmp_path, here)
     bitkin.SignHash().fit(np.eye(3)).save(tmp_path / "model.bitkin")
     with pytest.raises(InvalidInputError, match=r"model.bitkin holds SignHash, neither codes nor"):
@@ -381,6 +382,15 @@ def test_vectors_that_do_not_fit_are_refused(here: Client, tmp_path: Path) -> No
         ShardedIndex.from_codes(codes, here, vectors=tmp_path / "few.npy")
     with pytest.raises(InvalidInputError, match="metric must be one of"):
         ShardedIndex.from_codes(codes, here, metric="l1")
+    with pytest.raises(InvalidInputError, match=r"metric is for vectors: .*got 'cosine'"):
+        ShardedIndex.from_codes(codes, here, hasher=hasher, metric="cosine")
+    with pytest.raises(InvalidInputError, match="hasher must be a hasher, got str"):
+        ShardedIndex.from_codes(codes, here, hasher="model.bitkin")
+    np.save(tmp_path / "wide.npy", np.ones((30, 7), dtype=np.float32))
+    with pytest.raises(
+        InvalidInputError, match=r"vectors must have 6 columns.* got 7 in .*wide.npy"
+    ):
+        ShardedIndex.from_codes(codes, here, hasher=hasher, vectors=tmp_path / "wide.npy")
     other = bitkin.ProjectionHash(6, rotation="random", random_state=5).fit(X)
     with pytest.raises(CodeMismatchError, match="hasher must come from the hasher with"):
         ShardedIndex.from_codes(codes, here, hasher=other)
@@ -393,3 +403,59 @@ def test_vectors_that_do_not_fit_are_refused(here: Client, tmp_path: Path) -> No
         assert_same(index.search_vectors(X, 3), index.search(hasher.encode(X), 3))
         with pytest.raises(InvalidInputError, match="stage must be one of 'codes', got 'exact'"):
             index.search_vectors(X, 2, stage="exact")
+
+
+def test_vectors_whose_lengths_spoil_codes_are_refused_as_in_a_collection(
+    here: Client, tmp_path: Path
+) -> None:
+    rng = np.random.default_rng(15)
+    unlike = rng.standard_normal((300, 10)) + 2
+    unlike *= rng.uniform(0.3, 3, (300, 1))  # lengths tell nothing of the direction
+    alike = unlike / np.linalg.norm(unlike, axis=1, keepdims=True)
+    hasher = bitkin.ProjectionHash(8, normalize=False).fit(unlike)
+    for name, rows in (("unlike", unlike), ("alike", alike)):
+        for i, part in enumerate(np.array_split(rows.astype(np.float32), 3)):
+            np.save(tmp_path / f"{name}-{i}.npy", part)
+            hasher.encode(part).save(tmp_path / f"{name}-{i}.bitkin")
+
+    def files(name: str, suffix: str) -> list[Path]:
+        return sorted(tmp_path.glob(f"{name}-*{suffix}"))
+
+    given: Any = {"client": here, "hasher": hasher, "metric": "cosine"}
+    with pytest.raises(InvalidInputError, match="vectors must have rows of like length"):
+        bitkin.Collection.create(None, hasher, metric="cosine").add(unlike)
+    with pytest.raises(InvalidInputError, match=r"like length.*Fit it with normalize=True"):
+        ShardedIndex.from_codes(
+            files("unlike", ".bitkin"), vectors=files("unlike", ".npy"), **given
+        )
+    with ShardedIndex.from_codes(
+        files("alike", ".bitkin"), vectors=files("alike", ".npy"), **given
+    ) as index:
+        with pytest.warns(UserWarning, match="vectors must have rows of like length"):
+            index.add_shards(files("unlike", ".bitkin"), vectors=files("unlike", ".npy"))
+        assert len(index) == 600
+    given["metric"] = "l2"  # which does depend on lengths
+    ShardedIndex.from_codes(
+        files("unlike", ".bitkin"), vectors=files("unlike", ".npy"), **given
+    ).close()
+
+
+def test_an_index_closed_while_shards_are_added_stays_closed(
+    here: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    codes = random_codes(np.random.default_rng(16), 40, 64)
+    save_parts(codes, [20], tmp_path / "codes")
+    index = ShardedIndex.from_codes(tmp_path / "codes", here)
+    home = "bitkin.distributed.searching.sharded_index.describe_codes"
+    describe = pydoc.locate(home)
+    assert callable(describe)
+
+    def close_meanwhile(*arguments: Any) -> Any:
+        described = describe(*arguments)
+        index.close()
+        return described
+
+    monkeypatch.setattr(home, close_meanwhile)
+    with pytest.raises(InvalidInputError, match="the ShardedIndex is closed"):
+        index.add_shards(tmp_path / "codes")
+    assert repr(index) == "ShardedIndex(closed)"

@@ -223,6 +223,10 @@ def fit(
 
     require_other_file(out, vectors)
     options = VectorFileOptions(column, dataset, features, zero_based)
+    if dask is not None:
+        from bitkin.distributed.fitting import warn_where_rows_come_here
+
+        warn_where_rows_come_here(hasher)
     with _open_rows(vectors, options, dask) as source:
         if method == "projection" and bits is None:
             hasher.set_params(n_bits=min(hasher.n_bits, _most_bits(projection, source.shape[1])))

@@ -12,21 +12,26 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterable, Sequence
 from typing import Any, ParamSpec, TypeVar
 
-from dask.delayed import delayed
-from distributed import Client, Future, as_completed, get_client, get_worker
+from dask.delayed import Delayed, delayed
+from dask.highlevelgraph import HighLevelGraph
+from dask.optimization import cull
+from dask.utils import ensure_dict
+from distributed import Client, Future, as_completed, get_client
 
 from bitkin._version import __version__
-from bitkin.errors import ClusterError, FileAccessError, InvalidInputError
+from bitkin.errors import ClusterError, InvalidInputError
 from bitkin.threads import alone
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
+Part = TypeVar("Part")
 Progress = Callable[[int, int], None]
 """Called with how many pieces of work are done, and how many there are."""
 
+FAN_IN = 8
+"""What one task merges: states, results, tables."""
 
 _VERSION = "bitkin._version.__version__"
-_FAN_IN = 8  # states merged by one task
 
 
 def block(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
@@ -128,15 +133,22 @@ def collect(client: Client, tasks: Sequence[Any], progress: Progress | None = No
     return gather(client, client.compute(list(tasks)), progress)
 
 
-def results_in_order(client: Client, tasks: Sequence[Any]) -> Generator[Any, None, None]:
-    """Do tasks, Dask's delayed ones, and yield their results in order; no more are done ahead than
-    keep every worker busy.
+def results_in_order(
+    client: Client, tasks: Sequence[Delayed], shared: Sequence[Delayed] = ()
+) -> Generator[Any, None, None]:
+    """Do tasks and yield their results in order; no more are done ahead than keep every worker
+    busy. What many tasks need, such as a hasher, is sent once where it is given as `shared`.
     """
     ahead = 2 * max(1, sum(client.nthreads().values()))
+    # every task is sent with what it needs alone: the graphs of blocks hold all blocks each
+    graph = ensure_dict(HighLevelGraph.merge(*(task.dask for task in tasks)))
+    needed = [one for one in shared if one.key in graph]
+    graph.update(zip((one.key for one in needed), client.compute(needed), strict=True))
     waiting: deque[Future] = deque()
     try:
         for task in tasks:
-            waiting.append(client.compute(task))
+            own, _ = cull(graph, [task.key])
+            waiting.append(client.compute(Delayed(task.key, own)))
             if len(waiting) > ahead:
                 yield waiting.popleft().result()
         while waiting:
@@ -154,9 +166,8 @@ def merge_in_tree(
     """Make states, Dask's delayed ones, and return what `merge` makes of them in their order, a few
     neighbours at a time. Workers hold a state no longer than until it is merged.
     """
-    merging, level = delayed(merge_states, pure=False), list(states)
-    while len(level) > 1:
-        level = [merging(merge, level[i : i + _FAN_IN]) for i in range(0, len(level), _FAN_IN)]
+    merging = delayed(merge_states, pure=False)
+    level = merge_levels(states, lambda some: merging(merge, some))
     *futures, root = client.compute([*states, level[0]])
     waiting, n_states = as_completed(futures), len(futures)
     futures.clear()  # who holds a future keeps its result
@@ -164,8 +175,22 @@ def merge_in_tree(
         _wait(waiting, n_states, progress)
         return root.result()
     except BaseException:
-        client.cancel([root])
+        # those not yet waited for too: whoever keeps the error keeps what it passed through
+        client.cancel([root, *waiting.futures])
         raise
+
+
+def merge_levels(
+    parts: Sequence[Part], merge_some: Callable[[list[Part]], Part], *, down_to: int = 1
+) -> list[Part]:
+    """Return what is left, `down_to` at most, of parts that are merged `FAN_IN` neighbours at a
+    time; one that is alone stays as it is.
+    """
+    left = list(parts)
+    while len(left) > down_to:
+        some = [left[i : i + FAN_IN] for i in range(0, len(left), FAN_IN)]
+        left = [merge_some(one) if len(one) > 1 else one[0] for one in some]
+    return left
 
 
 @block
@@ -175,23 +200,6 @@ def merge_states(merge: Callable[[Any, Any], Any], states: list[Any]) -> Any:
     for state in states[1:]:
         merged = merge(merged, state)
     return merged
-
-
-def this_worker() -> str:
-    """Return the address of the worker that runs this task, or "this process" where Dask runs it
-    without a cluster.
-    """
-    try:
-        return f"worker {get_worker().address}"
-    except ValueError:
-        return "this process"
-
-
-def missing_on_worker(error: FileAccessError) -> FileAccessError:
-    """Return the error of a path, with the worker that cannot read it."""
-    return FileAccessError(
-        f"{error} That was {this_worker()}: give paths that all workers can read."
-    )
 
 
 def raise_failure(future: Future) -> None:

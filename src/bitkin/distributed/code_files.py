@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from bitkin.checks import shown
 from bitkin.code_spec import CodeSpec
@@ -67,17 +68,29 @@ def read_codes_parquet(path: str | os.PathLike[str]) -> Codes:
     try:
         said = json.loads((table.schema.metadata or {})[_KEY])
         spec = CodeSpec(said["n_symbols"], said["bits_per_symbol"])
-        rows = table.column("code").combine_chunks()
-        packed = np.frombuffer(b"".join(rows.to_pylist()), dtype=np.uint8)
-        codes = Codes.from_bytes(packed.reshape(len(rows), spec.n_bytes), spec)
+        packed = np.empty((len(table), spec.n_bytes), dtype=np.uint8)
+        stop = 0
+        for chunk in table.column("code").chunks:
+            start, stop = stop, stop + len(chunk)
+            packed[start:stop] = _bytes_of(chunk, spec.n_bytes)
+        codes = Codes.from_bytes(packed, spec)
         empty = None
         if "empty" in table.column_names:
-            empty = np.asarray(table.column("empty").to_pylist(), dtype=bool)
+            empty = table.column("empty").to_numpy().astype(bool, copy=False)
         return Codes(codes.words, spec, empty=empty, fingerprint=said["fingerprint"])
     except (KeyError, TypeError, ValueError) as error:
         raise CorruptFileError(
             f"{os.fspath(path)} is no file of codes that ShardedCodes.to_parquet wrote: {error}."
         ) from None
+
+
+def _bytes_of(chunk: Any, n_bytes: int) -> npt.NDArray[np.uint8]:
+    """Return the bytes of codes in a chunk of a column, which are not copied."""
+    if chunk.null_count or str(chunk.type) != f"fixed_size_binary[{n_bytes}]":
+        raise ValueError(f"codes must be {n_bytes} bytes each, got {chunk.type}")
+    held = np.frombuffer(chunk.buffers()[1] or b"", dtype=np.uint8)
+    first = chunk.offset * n_bytes
+    return held[first : first + len(chunk) * n_bytes].reshape(len(chunk), n_bytes)
 
 
 def _write_parquet(path: Path, codes: Codes) -> None:

@@ -31,7 +31,7 @@ from bitkin.distributed.cluster import (
 )
 from bitkin.distributed.code_files import prepare_folder, write_codes
 from bitkin.distributed.partitions import find_partitions
-from bitkin.distributed.pieces import encode_batches
+from bitkin.distributed.pieces import encode_batches, no_codes
 from bitkin.errors import InvalidInputError
 from bitkin.hashers.base import Hasher
 from bitkin.hashers.encoding import code_tensors, codes_file
@@ -88,11 +88,12 @@ def encode(
         )
     encoder = delayed(hasher, pure=False, traverse=False)  # sent once, for all pieces
     encoding = delayed(encode_piece, pure=False)
+    counts = partitions.counts or [None] * len(partitions.pieces)
     parts = [
-        encoding(piece, partitions.name_of(i), partitions.column, encoder)
-        for i, piece in enumerate(partitions.pieces)
+        encoding(piece, partitions.name_of(i), partitions.column, encoder, count)
+        for i, (piece, count) in enumerate(zip(partitions.pieces, counts, strict=True))
     ]
-    return ShardedCodes(parts, hasher, partitions.counts, partitions.stamps)
+    return ShardedCodes(parts, hasher, partitions.counts, partitions.stamps, shared=[encoder])
 
 
 class ShardedCodes:
@@ -108,6 +109,8 @@ class ShardedCodes:
         Rows of every partition; None where only reading tells.
     made_of : list, or None
         What tells files from what they were at another time.
+    shared : sequence of Delayed
+        What all parts need, and workers are sent once.
 
     Notes
     -----
@@ -130,11 +133,14 @@ class ShardedCodes:
         hasher: Hasher,
         counts: Sequence[int] | None,
         made_of: Sequence[Any] | None = None,
+        *,
+        shared: Sequence[Delayed] = (),
     ) -> None:
         self._parts = tuple(parts)
         self.hasher = hasher
         self.counts = None if counts is None else tuple(counts)
         self._made_of = made_of
+        self._shared = tuple(shared)
         self._persisted = False
 
     @property
@@ -226,7 +232,8 @@ class ShardedCodes:
             ends = list(accumulate(counts))
             # what is written ends with a partition: rows count all together, or not at all
             left = bisect_right(ends, begun)
-            with closing(results_in_order(client, self._parts[left:])) as made:
+            results = results_in_order(client, self._parts[left:], self._shared)
+            with closing(results) as made:
                 for i, codes in enumerate(made, left):
                     partial.append(code_tensors(self.hasher, codes))
                     partial.checkpoint()
@@ -236,7 +243,7 @@ class ShardedCodes:
         return begun
 
     def _write(self, folder: str | os.PathLike[str], form: str) -> list[str]:
-        path = str(Path(folder).absolute())  # workers were started elsewhere
+        path = str(Path(folder).absolute())  # workers may run elsewhere in the same file system
         compute_anywhere([delayed(prepare_folder, pure=False)(path)])
         write = delayed(write_codes, pure=False)
         return compute_anywhere([write(path, i, part, form) for i, part in enumerate(self._parts)])
@@ -257,19 +264,23 @@ class ShardedCodes:
 
 
 @block
-def encode_piece(piece: Any, name: str, column: str | None, hasher: Hasher) -> Codes:
-    """Return the codes of the rows of a piece."""
-    parts = [codes for _, codes in encode_batches(piece, name, column, hasher)]
-    if parts:
-        return Codes.concatenate(parts)
-    return hasher.encode(np.empty((0, hasher.n_features_in_), dtype=np.float32))
+def encode_piece(
+    piece: Any, name: str, column: str | None, hasher: Hasher, n_rows: int | None
+) -> Codes:
+    """Return the codes of the rows of a piece, which are so many where that is known."""
+    parts = [codes for _, codes in encode_batches(piece, name, column, hasher, n_rows)]
+    return Codes.concatenate(parts) if parts else no_codes(hasher)
 
 
 def compute_anywhere(tasks: Sequence[Any]) -> list[Any]:
-    """Do tasks where Dask does: on the workers of the client that it knows, or in threads here."""
+    """Do tasks where Dask does: on the workers of the client that it knows, or in threads here; and
+    where `dask.config` names another scheduler, as that does.
+    """
     try:
         client = get_client()
     except ValueError:
+        return list(dask.compute(*tasks))
+    if dask.config.get("scheduler", None) not in (None, "distributed", "dask.distributed"):
         return list(dask.compute(*tasks))
     require_same_bitkin(client)
     return collect(client, tasks)

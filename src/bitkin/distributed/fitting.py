@@ -85,6 +85,11 @@ def fit(
             "hasher must be a ProjectionHash, WTAHash, MinHash, SignHash, KernelMap or "
             f"HeshingClassifier, got a {type(hasher).__name__}."
         )
+    if y is not None and not isinstance(hasher, HeshingClassifier):
+        raise InvalidInputError(
+            f"y is for classifiers, a {type(hasher).__name__} learns without: leave it out, got a "
+            f"{type(y).__name__}."
+        )
     client = current_client(client)
     options = VectorFileOptions(None, dataset, n_features, zero_based)
     if isinstance(hasher, HeshingClassifier):
@@ -98,13 +103,14 @@ def fit(
         column=column,
         options=options,
     )
-    _warn_where_rows_come_here(hasher)
+    warn_where_rows_come_here(hasher)
     with partitions.open(client, progress) as rows:
         hasher.fit(rows)
     return hasher
 
 
-def _warn_where_rows_come_here(hasher: VectorLearner) -> None:
+def warn_where_rows_come_here(hasher: VectorLearner) -> None:
+    """Warn of a projection that does not learn where the rows are."""
     if not isinstance(hasher, ProjectionHash):
         return
     if isinstance(projection_for(hasher.projection), OPAST):

@@ -16,11 +16,11 @@ import dask.array
 import numpy as np
 from dask.base import is_dask_collection
 from dask.delayed import Delayed, delayed
-from dask.utils import natural_sort_key
 from distributed import Client
 
 from bitkin.checks import shown
-from bitkin.distributed.cluster import Progress, block, collect, this_worker
+from bitkin.distributed.cluster import Progress, collect
+from bitkin.distributed.folders import list_vector_files
 from bitkin.distributed.pieces import (
     FilePiece,
     PieceRows,
@@ -28,9 +28,9 @@ from bitkin.distributed.pieces import (
     describe_piece,
 )
 from bitkin.distributed.rows import ClusterRows, name_of
-from bitkin.errors import FileAccessError, InvalidInputError
+from bitkin.errors import InvalidInputError
 from bitkin.input_files import VectorFileOptions
-from bitkin.io.vectors.formats import has_vector_suffix, is_svmlight
+from bitkin.io.vectors.formats import is_svmlight
 
 Compute = Callable[[Sequence[Any]], list[Any]]
 """Does delayed tasks and returns their results: on a client's workers, or wherever Dask does."""
@@ -114,9 +114,10 @@ def find_partitions(
     if isinstance(X, Sequence) and len(X) and all(isinstance(one, Delayed) for one in X):
         return Partitions(name, tuple(X), None, column=column)
     if isinstance(X, (str, os.PathLike)) or _are_paths(X):
-        # absolute, since workers were started elsewhere
-        listed = [X] if isinstance(X, (str, os.PathLike)) else X
-        paths = [str(Path(path).absolute()) for path in listed]
+        # absolute, since workers may run elsewhere in the same file system
+        paths = [
+            str(Path(one).absolute()) for one in ([X] if isinstance(X, (str, os.PathLike)) else X)
+        ]
         options = options or VectorFileOptions()
         if column is not None:
             options = options._replace(column=column)
@@ -153,6 +154,7 @@ def _of_array(X: Any, name: str) -> Partitions:
 def _of_frame(X: Any, name: str, column: str | None) -> Partitions:
     if not hasattr(X, "columns") or getattr(X, "ndim", 2) == 1:
         _refuse_column(column, name, "a column alone")
+        _refuse_text(X.dtype, name)
         return Partitions(name, tuple(X.to_delayed()), None)
     columns = list(X.columns)
     if column is None:
@@ -169,6 +171,7 @@ def _of_frame(X: Any, name: str, column: str | None) -> Partitions:
             f"column must be a column of {name}, {', '.join(map(str, columns))}, got {column!r}."
         )
     if column is not None:
+        _refuse_text(X[column].dtype, f"column {shown(column)} of {name}")
         return Partitions(name, tuple(X[column].to_delayed()), None)
     return Partitions(name, tuple(X.to_delayed()), None)
 
@@ -180,7 +183,7 @@ def _of_files(
     width: int | None,
     compute: Compute,
 ) -> Partitions:
-    (files,) = compute([delayed(list_files, pure=False)(paths)])
+    (files,) = compute([delayed(list_vector_files, pure=False)(paths)])
     texts = [path for path in files if is_svmlight(Path(path))]
     if texts and options.n_features is None:
         options = options._replace(n_features=width)
@@ -210,26 +213,6 @@ def _of_files(
     return Partitions(name, tuple(pieces), counts, tuple(rows), stamps=stamps)
 
 
-@block
-def list_files(paths: list[str]) -> list[str]:
-    """Return files as they are, and in the place of a folder its files of vectors, by name: 10
-    after 9.
-    """
-    found: list[str] = []
-    for path in map(Path, paths):
-        if not path.is_dir():
-            found.append(str(path))
-            continue
-        inside = [one for one in path.iterdir() if has_vector_suffix(one) and one.is_file()]
-        if not inside:
-            raise FileAccessError(
-                f"{path} must hold files of vectors, such as .npy, .parquet or .fvecs, and has "
-                f"none on {this_worker()}."
-            )
-        found += sorted(map(str, inside), key=natural_sort_key)
-    return found
-
-
 def _rows_per_piece(path: str, held: PieceRows) -> int:
     if held.kind.sparse or path.endswith(_WHOLE_FILES):
         return max(1, held.n_rows)
@@ -246,6 +229,16 @@ def _are_paths(X: Any) -> bool:
 
 def _is_number(dtype: Any) -> bool:
     return isinstance(dtype, np.dtype) and dtype.kind in "fiub"
+
+
+def _refuse_text(dtype: Any, what: str) -> None:
+    """Raise for a column of strings, which Dask makes of all objects unless it is told."""
+    if str(dtype).startswith("str"):
+        raise InvalidInputError(
+            f"{what} must hold vectors, got text ({dtype}). Where vectors were put in, Dask made "
+            'text of them: make the frame with dask.config.set({"dataframe.convert-string": '
+            "False})."
+        )
 
 
 def _refuse_column(column: str | None, name: str, what: str) -> None:

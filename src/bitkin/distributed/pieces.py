@@ -14,7 +14,8 @@ import numpy.typing as npt
 
 from bitkin.arrays import Batch
 from bitkin.codes import Codes
-from bitkin.distributed.cluster import block, missing_on_worker
+from bitkin.distributed.cluster import block
+from bitkin.distributed.folders import missing_on_worker
 from bitkin.errors import FileAccessError, InvalidInputError
 from bitkin.hashers.base import Hasher
 from bitkin.input_files import VectorFileOptions
@@ -81,6 +82,8 @@ def open_piece(piece: Any, name: str, column: str | None = None) -> VectorSource
     """Return the rows of a piece as a source; a file by its own name."""
     if isinstance(piece, FilePiece):
         return piece.open()
+    if getattr(piece, "shape", None) == (0,):  # of a column no row says how long vectors are
+        return open_vectors(np.empty((0, 1), dtype=np.float32), name=name)
     if hasattr(piece, "columns") and column is not None:
         return open_vectors(piece, column=column, name=name)
     return open_vectors(piece, name=name)
@@ -126,7 +129,7 @@ def take_rows(
 ) -> Batch:
     """Return rows of a piece by their numbers among all rows."""
     with open_piece(piece, place.name, column) as source:
-        _require_kind(source, place)
+        _require_place(source, piece, place)
         return source.gather(row_numbers - place.first + _start_of(piece))
 
 
@@ -143,7 +146,7 @@ def batches_of(
     first = place.first if first is None else first
     stop = place.first + place.n_rows if stop is None else stop
     with open_piece(piece, place.name, column) as source:
-        _require_kind(source, place)
+        _require_place(source, piece, place)
         # where row 0 of the file or block would be among all rows
         offset = place.first - _start_of(piece)
         for at, batch in batches_between(source, first - offset, stop - offset):
@@ -151,11 +154,16 @@ def batches_of(
 
 
 def encode_batches(
-    piece: Any, name: str, column: str | None, hasher: Hasher
+    piece: Any, name: str, column: str | None, hasher: Hasher, n_rows: int | None
 ) -> Iterator[tuple[int, Codes]]:
-    """Yield `(first_row, codes)` of a piece, counted as its file or block does."""
+    """Yield `(first_row, codes)` of a piece, counted as its file or block does; `n_rows` is what it
+    must have, where that is known.
+    """
     with open_piece(piece, name, column) as source:
-        hasher.require_features(source)
+        if n_rows is not None:
+            _require_n_rows(source, piece, n_rows, name)
+        if len(source):
+            hasher.require_features(source)
         start, stop = _start_of(piece), len(source)
         if isinstance(piece, FilePiece) and piece.stop is not None:
             stop = piece.stop
@@ -181,8 +189,34 @@ def _kind_of(source: VectorSource) -> RowKind:
     return RowKind(source.shape[1], source.dtype, source.sparse, source.feature_names)
 
 
-def _require_kind(source: VectorSource, place: Place) -> None:
+def no_codes(hasher: Hasher) -> Codes:
+    """Return no codes at all, of a hasher."""
+    spec = hasher.spec_
+    words = np.empty((0, spec.bits_per_symbol, spec.plane_words), dtype=np.uint64)
+    return Codes.from_parts(words, spec, None, hasher.fingerprint_)
+
+
+def _require_n_rows(source: VectorSource, piece: Any, n_rows: int, name: str) -> None:
+    """Raise where a piece has another number of rows than was said: rows after it would be counted
+    wrongly.
+    """
+    if isinstance(piece, FilePiece):
+        if len(source) < piece.start + n_rows:
+            raise InvalidInputError(
+                f"{name} must have at least the {piece.start + n_rows} rows that it had when it "
+                f"was opened, got {len(source)}. Leave files as they are while they are read."
+            )
+    elif len(source) != n_rows:
+        raise InvalidInputError(
+            f"{name} must have the {n_rows} rows that its chunks say, got {len(source)}. Where "
+            "blocks lose rows, as in a map_blocks, say there that their sizes are np.nan, and use "
+            "compute_chunk_sizes()."
+        )
+
+
+def _require_place(source: VectorSource, piece: Any, place: Place) -> None:
     """Raise where a piece is no longer, or never was, what it was said to be."""
+    _require_n_rows(source, piece, place.n_rows, place.name)
     found, wanted = _kind_of(source), place.kind
     if found[:3] != wanted[:3]:
         raise InvalidInputError(

@@ -8,6 +8,7 @@ sample, come to the client; whoever wants every row in order gets a piece after 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from itertools import accumulate
 from typing import Any, TypeVar
 
@@ -19,7 +20,7 @@ from scipy.sparse import csr_array
 
 from bitkin.arrays import Batch
 from bitkin.checks import id_array, whole_number
-from bitkin.distributed.cluster import Progress, collect, merge_in_tree
+from bitkin.distributed.cluster import Progress, collect, merge_in_tree, results_in_order
 from bitkin.distributed.pieces import (
     FilePiece,
     Fold,
@@ -133,13 +134,16 @@ class ClusterRows(VectorSource):
 
     def _pieces_from(self, start: int) -> Iterator[Batch]:
         read = delayed(read_rows, pure=False)
+        tasks = []
         for piece, place in self._parts:
             stop = place.first + place.n_rows
             # a block is there or made as a whole; of a file no more is read than comes here
             step = self.batch_rows if isinstance(piece, FilePiece) else place.n_rows
             for first in range(max(start, place.first), stop, step):
                 until = min(stop, first + step)
-                yield collect(self.client, [read(piece, place, self._column, first, until)])[0]
+                tasks.append(read(piece, place, self._column, first, until))
+        with closing(results_in_order(self.client, tasks)) as batches:
+            yield from batches
 
     def _no_rows(self) -> Batch:
         shape = (0, self.shape[1])

@@ -26,7 +26,6 @@ from bitkin.file_search.queries import (
 from bitkin.file_search.request import SearchRequest, describe_distances
 from bitkin.file_search.rows import FileCorrections, FileRows, FileVectors
 from bitkin.hashers.base import Hasher
-from bitkin.hashers.lengths import NO_LENGTHS
 from bitkin.hashers.wta.wta_hash import WTAHash
 from bitkin.index.base import RowIndex
 from bitkin.index.flat import FlatIndex
@@ -37,12 +36,11 @@ from bitkin.rescoring.corrections import scorer_for
 from bitkin.rescoring.first_stage import FirstStage, FirstStageChooser, choose_by_losses
 from bitkin.rescoring.funnel import BYTES_PER_HIT, Funnel, join_parts
 from bitkin.rescoring.losses import LossScorer
-from bitkin.rescoring.row_lengths import LengthGuard, warn_of_zero_queries
+from bitkin.rescoring.row_lengths import LengthGuard, sample_lengths, warn_of_zero_queries
 from bitkin.rescoring.row_scorer import EstimateScorer, RowScorer
 from bitkin.timings import QUERIES_TO_WARM_UP, Timings
 
 _QUERIES_AT_ONCE = 1024
-_ROWS_FOR_LENGTHS = 1024
 
 PathLike: TypeAlias = str | os.PathLike[str]
 
@@ -304,9 +302,7 @@ class FileSearch:
             source = open_encoded_vectors(request.vectors, options, request.queries, hasher)
         else:
             source = open_queries(request.queries, options, hasher)
-        n = len(source)
-        some = np.arange(min(n, _ROWS_FOR_LENGTHS)) * n // max(1, min(n, _ROWS_FOR_LENGTHS))
-        guard.require(NO_LENGTHS.with_rows(source.gather(some)), source.name)
+        guard.require(sample_lengths(source), source.name)
 
     def _choose_first(
         self, request: SearchRequest, scorer: RowScorer | None, spelling: ArgumentSpelling

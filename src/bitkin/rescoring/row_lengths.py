@@ -7,12 +7,15 @@ import numpy as np
 from bitkin.arrays import Batch
 from bitkin.errors import InvalidInputError
 from bitkin.hashers.base import Hasher
-from bitkin.hashers.lengths import Lengths
+from bitkin.hashers.lengths import NO_LENGTHS, Lengths
 from bitkin.hashers.projection.sign_model import SignModel
 from bitkin.hashers.wta.wta_hash import WTAHash
 from bitkin.index.results import Neighbors
+from bitkin.io.vectors import VectorSource
 from bitkin.notices import warn_caller
 
+ROWS_FOR_LENGTHS = 1024
+"""So many show how long all rows are."""
 _FEWEST_ROWS = 32  # fewer say little about how much lengths differ
 _MOST = 0.1  # of the spread of lengths times the length of the mean; see LengthGuard
 
@@ -70,6 +73,13 @@ class LengthGuard:
         if self.complaint(before, name) is not None:
             return None
         return self.complaint(before.plus(new), name)
+
+
+def sample_lengths(source: VectorSource, at_most: int = ROWS_FOR_LENGTHS) -> Lengths:
+    """Return the lengths of some rows, spread evenly over all."""
+    n = len(source)
+    n_some = min(n, at_most)
+    return NO_LENGTHS.with_rows(source.gather(np.arange(n_some) * n // max(1, n_some)))
 
 
 def warn_of_zero_queries(batch: Batch, found: Neighbors, metric: str, first: int = 0) -> None:

@@ -21,7 +21,7 @@ from bitkin.distributed.classifying.shards import (
     count_errors,
     learn_shard,
 )
-from bitkin.distributed.cluster import gather, wait_for
+from bitkin.distributed.cluster import FAN_IN, gather, merge_levels, wait_for
 from bitkin.learn.heshing.mixing import (
     LearnedPart,
     add_average,
@@ -31,8 +31,6 @@ from bitkin.learn.heshing.mixing import (
 )
 from bitkin.learn.heshing.sgd import TrainingPlan
 from bitkin.learn.heshing.training import Report
-
-_FAN_IN = 8
 
 
 class LearnerOnShards:
@@ -105,21 +103,16 @@ class LearnerOnShards:
         parts = [
             client.submit(
                 compare_shards,
-                list(learned[first : first + _FAN_IN]),
+                list(learned[first : first + FAN_IN]),
                 self._common,
                 self._plan,
                 iteration,
-                self._counts[first : first + _FAN_IN],
+                self._counts[first : first + FAN_IN],
                 pure=False,
             )
-            for first in range(0, len(learned), _FAN_IN)
+            for first in range(0, len(learned), FAN_IN)
         ]
-        while len(parts) > 1:
-            parts = [
-                client.submit(add_shards, parts[first : first + _FAN_IN], pure=False)
-                for first in range(0, len(parts), _FAN_IN)
-            ]
-        return parts[0]
+        return merge_levels(parts, lambda some: client.submit(add_shards, some, pure=False))[0]
 
 
 def hold(plan: TrainingPlan) -> TrainingPlan:

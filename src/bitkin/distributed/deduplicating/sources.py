@@ -18,7 +18,8 @@ from bitkin.distributed.deduplicating.partitions import (
     hash_file,
     hash_partition,
 )
-from bitkin.errors import ArgumentError, FileAccessError, InvalidInputError
+from bitkin.distributed.folders import files_named
+from bitkin.errors import ArgumentError, InvalidInputError
 from bitkin.io.line_files import missing_field
 from bitkin.sets.shingles import cut_texts
 
@@ -42,7 +43,8 @@ def hash_texts(
 ) -> HashedSource:
     """Let the workers hash texts of any source, one partition after another."""
     if isinstance(texts, os.PathLike):
-        return hash_files(client, files_in(Path(texts)), FileOptions(column), hashing)
+        files = files_named(Path(texts), lambda _: True, "files of texts")
+        return hash_files(client, list(map(Path, files)), FileOptions(column), hashing)
     if _are_paths(texts):
         return hash_files(client, [Path(path) for path in texts], FileOptions(column), hashing)
     if dask.is_dask_collection(texts):
@@ -69,23 +71,6 @@ def hash_files(
         for path in paths
     ]
     return HashedSource(partitions, paths)
-
-
-def files_in(path: Path) -> list[Path]:
-    """Return the files of a folder by name, hidden ones left out, or the file itself."""
-    if not path.is_dir():
-        return [path]
-    try:
-        files = sorted(
-            file
-            for file in path.iterdir()
-            if file.is_file() and not file.name.startswith((".", "_"))
-        )
-    except OSError as error:
-        raise FileAccessError(f"{path} cannot be read: {error.strerror or error}.") from error
-    if not files:
-        raise InvalidInputError(f"{path} holds no files. Give the folder of the shards.")
-    return files
 
 
 def _are_paths(texts: Any) -> bool:

@@ -12,16 +12,17 @@ from bitkin._load import load
 from bitkin.arguments import PYTHON
 from bitkin.arrays import Ids
 from bitkin.codes import Codes
-from bitkin.distributed.cluster import block, missing_on_worker
+from bitkin.distributed.cluster import block
 from bitkin.distributed.code_files import read_codes_parquet
+from bitkin.distributed.folders import PARQUET, missing_on_worker
 from bitkin.distributed.searching.sources import (
-    PARQUET,
     CodeFile,
     ShardHeader,
     require_codes_of_dask,
 )
 from bitkin.errors import CorruptFileError, FileAccessError, InvalidInputError
 from bitkin.file_search.rows import FileRows, FileVectors
+from bitkin.hashers.lengths import NO_LENGTHS, Lengths
 from bitkin.index.base import RowIndex
 from bitkin.index.flat import FlatIndex
 from bitkin.index.results import Neighbors, RaggedNeighbors
@@ -29,6 +30,7 @@ from bitkin.io.layout import checksum
 from bitkin.io.reader import read_file
 from bitkin.io.vectors import VectorSource, open_vectors
 from bitkin.rescoring.funnel import Funnel
+from bitkin.rescoring.row_lengths import sample_lengths
 
 _BYTES_PER_ID = 8
 
@@ -160,6 +162,15 @@ def describe_code_file(source: CodeFile) -> ShardHeader:
 
 
 @block
+def lengths_in_file(source: CodeFile, at_most: int) -> Lengths:
+    """Return the lengths of some of the vectors that go with a file of codes."""
+    if source.vectors is None:
+        return NO_LENGTHS
+    with _open_vectors(source.vectors) as vectors:
+        return sample_lengths(vectors, at_most)
+
+
+@block
 def load_code_shard(source: CodeFile, header: ShardHeader) -> CodeShard:
     """Return a shard with its index in memory."""
     shard = CodeShard(source, header)
@@ -197,13 +208,14 @@ def _header_of_codes(codes: Codes, name: str, contents: str | None) -> ShardHead
 
 def _with_vectors(header: ShardHeader, path: str) -> ShardHeader:
     """Return what is known of codes and of their vectors in a file."""
-    vectors = _open_vectors(path)
-    if len(vectors) != header.n_rows:
-        raise InvalidInputError(
-            f"vectors must be those of the codes, row by row: {header.name} has {header.n_rows} "
-            f"rows, {path} {len(vectors)}. Give as many files as of codes, in the same order."
-        )
-    return replace(header, settings={"n_features": vectors.shape[1]})
+    with _open_vectors(path) as vectors:
+        if len(vectors) != header.n_rows:
+            raise InvalidInputError(
+                f"vectors must be those of the codes, row by row: {header.name} has "
+                f"{header.n_rows} rows, {path} {len(vectors)}. Give as many files as of codes, in "
+                "the same order."
+            )
+        return replace(header, settings={"n_features": vectors.shape[1]})
 
 
 def _open_vectors(path: str) -> VectorSource:

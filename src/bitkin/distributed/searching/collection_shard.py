@@ -15,7 +15,8 @@ import numpy.typing as npt
 from bitkin.arrays import Flags, Ids
 from bitkin.collection.collection import Collection
 from bitkin.collection.results import Hits
-from bitkin.distributed.cluster import block, missing_on_worker
+from bitkin.distributed.cluster import block
+from bitkin.distributed.folders import missing_on_worker
 from bitkin.distributed.searching.sources import ShardHeader
 from bitkin.errors import FileAccessError
 from bitkin.hashers.base import Hasher

@@ -10,11 +10,9 @@ from typing import Any
 import numpy as np
 from distributed import Client, Future
 
-from bitkin.distributed.cluster import block
+from bitkin.distributed.cluster import FAN_IN, block, merge_levels
 from bitkin.index.results import Neighbors, RaggedNeighbors, merge_neighbors, ragged_neighbors
 
-FAN_IN = 8
-"""Results that one task merges."""
 _BYTES_TO_CLIENT = 1 << 20
 """So little is merged by the client, which saves a lone search one task in a row of two."""
 
@@ -29,15 +27,12 @@ def merge_parts(
     """Return the few results that are left once workers have merged `FAN_IN` at a time: one, or
     more where all of them together are small.
     """
-    left = list(parts)
-    while len(left) > (FAN_IN if FAN_IN * part_bytes <= _BYTES_TO_CLIENT else 1):
-        left = [
-            client.submit(merge, left[i : i + FAN_IN], *arguments, pure=False)
-            if len(left[i : i + FAN_IN]) > 1
-            else left[i]
-            for i in range(0, len(left), FAN_IN)
-        ]
-    return left
+
+    def merge_some(some: list[Future]) -> Future:
+        return client.submit(merge, some, *arguments, pure=False)
+
+    few = FAN_IN if FAN_IN * part_bytes <= _BYTES_TO_CLIENT else 1
+    return merge_levels(parts, merge_some, down_to=few)
 
 
 @block

@@ -146,7 +146,7 @@ class ShardSet(Closes):
     def _hold(self, new: Sequence[NewShard]) -> None:
         """Load shards, and let searches see them, all of them at once."""
         with self._writer:
-            before = self._require_open() if self._shards else ()
+            before = self._require_open()  # which may have been closed meanwhile
             headers = [*(shard.header for shard in before), *(one.header for one in new)]
             require_alike(headers)
             futures = self._load(new, rows_by_worker(self._place(before)))
@@ -234,12 +234,12 @@ class ShardSet(Closes):
         pieces: Iterable[Any],
         ask: Callable[[ShardGroup, Any], Future],
         merge: Callable[[list[Future], Any], list[Future]],
-    ) -> Iterator[list[Any]]:
-        """Yield what is left to merge for one piece of the queries after another, a few of which
+    ) -> Iterator[tuple[Any, list[Any]]]:
+        """Yield one piece of the queries after another, with what is left to merge for it; a few
         are on their way at a time.
         """
         todo = iter(pieces)
-        waiting: deque[tuple[list[Future], list[Future]]] = deque()
+        waiting: deque[tuple[Any, list[Future], list[Future]]] = deque()
         try:
             while True:
                 while len(waiting) < _PIECES_AT_ONCE and (piece := next(todo, None)) is not None:
@@ -249,16 +249,16 @@ class ShardSet(Closes):
                         # by a task, so that Dask can make it again too
                         given = self._submit(_pass_on, piece, at=None)
                     found = [ask(group, given) for group in groups]
-                    waiting.append((found, merge(found, piece)))
+                    waiting.append((piece, found, merge(found, piece)))
                 if not waiting:
                     return
-                parts = self._client.gather(waiting[0][1])
-                waiting.popleft()
-                yield parts
+                parts = self._client.gather(waiting[0][2])
+                piece = waiting.popleft()[0]
+                yield piece, parts
         finally:  # whatever ends it early takes back what nobody waits for
             if waiting:
                 self._client.cancel(
-                    [one for futures in waiting for some in futures for one in some]
+                    [one for _, *futures in waiting for some in futures for one in some]
                 )
 
 

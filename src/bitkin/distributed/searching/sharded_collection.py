@@ -32,8 +32,9 @@ from bitkin.distributed.searching.sources import list_paths
 from bitkin.errors import ClusterError
 from bitkin.hashers.base import Hasher
 from bitkin.hashers.minhash.minhash import MinHash
-from bitkin.index.results import require_fitting
+from bitkin.index.results import Neighbors, require_fitting
 from bitkin.io.vectors.rows import lone_as_row
+from bitkin.rescoring.row_lengths import warn_of_zero_queries
 from bitkin.sets.members import is_matrix
 
 _QUERIES_AT_ONCE = 1 << 10
@@ -138,6 +139,7 @@ class ShardedCollection(ShardSet):
         shards = self._require_open()
         numbers = {shard.future.key: number for number, shard in enumerate(shards)}
         last = stage or shards[0].header.settings["stage"]
+        metric = shards[0].header.settings["metric"]
 
         def ask(group: ShardGroup, piece: Any) -> Future:
             futures = [shard.future for shard in group.shards]
@@ -153,10 +155,13 @@ class ShardedCollection(ShardSet):
 
         farther: Any = self.spec.n_symbols + 1 if last == "codes" else np.inf
         pieces = self._open_queries(queries, k, by_codes=last == "codes")
-        found = [
-            as_padded_hits(merge_found(parts, k), k, farther)
-            for parts in self._ask(shards, pieces, ask, merge)
-        ]
+        found: list[Hits] = []
+        for piece, parts in self._ask(shards, pieces, ask, merge):
+            best = merge_found(parts, k)
+            if last != "codes":  # workers warn too, where nobody reads it
+                nearest = Neighbors(best.order, best.distances)
+                warn_of_zero_queries(piece, nearest, metric, len(found) * _QUERIES_AT_ONCE)
+            found.append(as_padded_hits(best, k, farther))
         return _join(found)
 
     def _open_queries(self, queries: Any, k: int, *, by_codes: bool) -> Iterator[Any]:

@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 from distributed import Client, Future
+from sklearn.utils.validation import check_is_fitted
 
 from bitkin.arrays import Ids
 from bitkin.checks import flag, id_array, one_of, whole_number
 from bitkin.choices import METRICS, MOST_NEIGHBORS
 from bitkin.codes import Codes, require_codes, require_comparable
 from bitkin.distributed.cluster import current_client
+from bitkin.distributed.pieces import no_codes
 from bitkin.distributed.searching.code_shard import VectorQueries
 from bitkin.distributed.searching.code_tasks import (
     find_in_shards,
@@ -26,11 +28,12 @@ from bitkin.distributed.searching.merging import (
     merge_ragged,
     pad_nearest,
 )
-from bitkin.distributed.searching.opening import describe_codes
+from bitkin.distributed.searching.opening import describe_codes, look_at_vectors
 from bitkin.distributed.searching.placement import HeldShard, ShardGroup
 from bitkin.distributed.searching.shard_set import NewShard, ShardSet
 from bitkin.errors import InvalidInputError
 from bitkin.hashers.base import Hasher
+from bitkin.hashers.lengths import NO_LENGTHS
 from bitkin.index.results import (
     Neighbors,
     RaggedNeighbors,
@@ -41,6 +44,7 @@ from bitkin.index.results import (
 )
 from bitkin.io.vectors.rows import lone_as_row
 from bitkin.rescoring.funnel import BYTES_PER_HIT, Funnel, steps_to
+from bitkin.rescoring.row_lengths import warn_of_zero_queries
 
 if TYPE_CHECKING:
     from bitkin.distributed.searching.sharded_collection import ShardedCollection
@@ -93,9 +97,10 @@ class ShardedIndex(ShardSet):
         self._mmap = mmap
         self._hasher = hasher
         self._metric = metric
+        self._lengths = look_at_vectors(client, new, hasher, metric, NO_LENGTHS)
         super().__init__(client, new)
         if hasher is not None:
-            require_comparable(self.spec, self.fingerprint, _origin_of(hasher), "hasher")
+            require_comparable(self.spec, self.fingerprint, no_codes(hasher), "hasher")
 
     @classmethod
     def from_codes(
@@ -106,7 +111,7 @@ class ShardedIndex(ShardSet):
         mmap: bool = False,
         hasher: Hasher | None = None,
         vectors: Any = None,
-        metric: str = "l2",
+        metric: str | None = None,
     ) -> ShardedIndex:
         """Let the workers hold codes, a shard per file or part.
 
@@ -128,18 +133,31 @@ class ShardedIndex(ShardSet):
         vectors : path or list of paths, optional
             Files of the vectors that were encoded, or folders of them: as many as of codes, row by
             row, which workers read where a search measures them.
-        metric : {"l2", "cosine", "ip"}, default "l2"
-            What they are measured by.
+        metric : {"l2", "cosine", "ip"}, optional
+            What they are measured by, l2 by default. As in a collection, vectors whose lengths
+            spoil the codes of this hasher under this metric are refused; some of every file show
+            it.
         """
         client = current_client(client)
         mmap = flag(mmap, "mmap")
-        one_of(metric, "metric", METRICS)
-        if vectors is not None and hasher is None:
-            raise InvalidInputError("hasher must be given with vectors: it encodes the queries.")
+        if metric is not None:
+            one_of(metric, "metric", METRICS)
+        if hasher is not None:
+            if not isinstance(hasher, Hasher):
+                raise InvalidInputError(f"hasher must be a hasher, got {type(hasher).__name__}.")
+            check_is_fitted(hasher)
+        if vectors is None and metric is not None:
+            raise InvalidInputError(
+                f"metric is for vectors: give vectors too, or leave it out, got {metric!r}."
+            )
+        if vectors is not None:
+            if hasher is None:
+                raise InvalidInputError(
+                    "hasher must be given with vectors: it encodes the queries."
+                )
+            metric = metric or "l2"
         new = describe_codes(client, paths, mmap, vectors)
-        return cls(
-            client, new, mmap=mmap, hasher=hasher, metric=None if vectors is None else metric
-        )
+        return cls(client, new, mmap=mmap, hasher=hasher, metric=metric)
 
     @classmethod
     def from_collections(cls, folders: Any, client: Client | None = None) -> ShardedCollection:
@@ -170,7 +188,10 @@ class ShardedIndex(ShardSet):
         if (vectors is None) != (self._metric is None):
             wanted = "None for" if self._metric is None else "given to"
             raise InvalidInputError(f"vectors must be {wanted} an index that was made like that.")
-        self._hold(describe_codes(self._client, paths, self._mmap, vectors))
+        new = describe_codes(self._client, paths, self._mmap, vectors)
+        lengths = look_at_vectors(self._client, new, self._hasher, self._metric, self._lengths)
+        self._hold(new)
+        self._lengths = lengths
 
     def search(self, queries: Codes, k: int, *, allow: npt.ArrayLike | None = None) -> Neighbors:
         """Return the k nearest codes of every query, nearest first, ties by lower id.
@@ -200,7 +221,7 @@ class ShardedIndex(ShardSet):
 
         pieces = _cut(queries, at_once)
         found = [
-            merge_nearest(parts, reach) for parts in self._ask(asked.shards, pieces, ask, merge)
+            merge_nearest(parts, reach) for _, parts in self._ask(asked.shards, pieces, ask, merge)
         ]
         ids, distances = map(np.concatenate, zip(*found, strict=True))
         return pad_nearest(Neighbors(ids, distances), k, farther)
@@ -225,7 +246,7 @@ class ShardedIndex(ShardSet):
             return merge_parts(self._client, parts, merge_ragged, part_bytes=np.inf)
 
         pieces = _cut(queries, _QUERIES_AT_ONCE) if asked.shards else []
-        found = [merge_ragged(parts) for parts in self._ask(asked.shards, pieces, ask, merge)]
+        found = [merge_ragged(parts) for _, parts in self._ask(asked.shards, pieces, ask, merge)]
         if not found:
             return ragged_neighbors(len(queries), [])
         return join_ragged(found)
@@ -274,7 +295,7 @@ class ShardedIndex(ShardSet):
             return self.search(hasher.encode(vectors), k, allow=allow)
         rows = hasher.open_rows(vectors, "vectors")
         require_fitting(rows.n_rows or 1, k, BYTES_PER_HIT[last])
-        asked = self._check(_origin_of(hasher), allow)
+        asked = self._check(no_codes(hasher), allow)
         funnel = Funnel(steps_to(last, frozenset(possible), k, oversample), None, metric)
 
         def ask(group: ShardGroup, piece: VectorQueries) -> Future:
@@ -292,10 +313,11 @@ class ShardedIndex(ShardSet):
         )
         if not asked.shards:
             return no_neighbors(sum(len(piece.codes) for piece in pieces), k)
-        found = [
-            pad_nearest(merge_nearest(parts, k), k, np.inf)
-            for parts in self._ask(asked.shards, pieces, ask, merge)
-        ]
+        found: list[Neighbors] = []
+        for piece, parts in self._ask(asked.shards, pieces, ask, merge):
+            nearest = pad_nearest(merge_nearest(parts, k), k, np.inf)
+            warn_of_zero_queries(piece.vectors, nearest, metric, len(found) * _VECTORS_AT_ONCE)
+            found.append(nearest)
         return Neighbors(*map(np.concatenate, zip(no_neighbors(0, k), *found, strict=True)))
 
     def _check(self, queries: Codes, allow: npt.ArrayLike | None) -> _Asked:
@@ -334,15 +356,6 @@ class _Asked(NamedTuple):
             [shard.first_id for shard in group.shards],
             None if self.allowed is None else [self.allowed[s.future.key] for s in group.shards],
         )
-
-
-def _origin_of(hasher: Any) -> Codes:
-    """Return no codes at all, of a hasher."""
-    if not isinstance(hasher, Hasher):
-        raise InvalidInputError(f"hasher must be a hasher, got {type(hasher).__name__}.")
-    spec = hasher.spec_
-    words = np.empty((0, spec.bits_per_symbol, spec.plane_words), dtype=np.uint64)
-    return Codes.from_parts(words, spec, None, hasher.fingerprint_)
 
 
 def _cut(queries: Codes, at_once: int) -> Iterator[Codes]:

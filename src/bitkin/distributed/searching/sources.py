@@ -9,22 +9,15 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from dask.delayed import Delayed
-from dask.utils import natural_sort_key
 from distributed import Future
 
 from bitkin.checks import named_path, shown
 from bitkin.code_spec import CodeSpec
 from bitkin.codes import Codes
-from bitkin.distributed.cluster import block, this_worker
-from bitkin.errors import CodeMismatchError, FileAccessError, InvalidInputError
-from bitkin.io.vectors.formats import has_vector_suffix
-
-SUFFIX = ".bitkin"
-PARQUET = ".parquet"
+from bitkin.errors import CodeMismatchError, InvalidInputError
 
 
 @dataclass(frozen=True)
@@ -91,29 +84,6 @@ def computed_codes(paths: Any) -> list[Delayed | Future] | None:
             f"paths must all be files or all parts that Dask computes, got {shown(other)} too."
         )
     return computed or None
-
-
-@block
-def list_files(paths: list[str], *, of_vectors: bool = False) -> list[str]:
-    """Return the files that paths name, those of codes or of vectors in a folder in order of their
-    names, numbers in them by what they count.
-    """
-    files = []
-    for path in map(Path, paths):
-        if not path.is_dir():
-            files.append(str(path))
-            continue
-        inside = [one for one in path.iterdir() if one.is_file()]
-        if of_vectors:
-            named = [one for one in inside if has_vector_suffix(one)]
-        else:  # what `bitkin encode` and `Codes.save` write, or else `ShardedCodes.to_parquet`
-            named = [one for one in inside if one.suffix == SUFFIX]
-            named = named or [one for one in inside if one.suffix == PARQUET]
-        if not named:
-            wanted = "hold vectors by their names" if of_vectors else f"end in {SUFFIX}"
-            raise FileAccessError(f"{path} on {this_worker()} has no files that {wanted}.")
-        files += sorted(map(str, named), key=natural_sort_key)
-    return files
 
 
 def require_codes_of_dask(codes: Any, name: str) -> Codes:

@@ -16,12 +16,14 @@ from scipy.sparse import csr_array, issparse
 
 from bitkin.arrays import Batch, Ids
 from bitkin.errors import InvalidInputError
-from bitkin.hashers.projection.statistics.moments import RowMean
+from bitkin.hashers.projection.statistics.moments import RowMean, RowMoments
 from bitkin.hashers.projection.statistics.row_sample import RowSample, sample_row_numbers
+from bitkin.hashers.projection.statistics.scatter_sketch import ScatterSketch
 from bitkin.io.vectors import VectorSource
 from bitkin.io.vectors.batch import first_not_finite
 
 State = TypeVar("State")
+Statistics = TypeVar("Statistics", RowMean, RowMoments, ScatterSketch)
 
 _GATHER_BYTES = 1 << 24
 _NORMAL = 2.0**-126  # float32 loses digits of what is smaller
@@ -101,6 +103,18 @@ class TrainingVectors:
             state = update(state, first, rows)
         return state
 
+    def statistics(self, start: Callable[[], Statistics]) -> Statistics:
+        """Return statistics of all rows, wherever they are: `start()` gives those of no row, which
+        have `update(rows)` and `merge(others)`.
+        """
+        if self.source.in_parts:
+            merged: Statistics = self.fold(start, _add_rows, merge_statistics)
+            return merged
+        found = start()
+        for _, rows in self.batches():
+            found.update(rows)
+        return found
+
     def gather(self, row_numbers: npt.NDArray[np.int64]) -> Batch:
         """Return rows by number, in that order."""
         return prepare_rows(
@@ -157,8 +171,7 @@ class TrainingVectors:
 
     def mean_of_all(self) -> RowMean:
         """Read every row once and return their mean."""
-        mean: RowMean = self.fold(partial(RowMean, self.n_features), add_rows, merge_statistics)
-        return mean
+        return self.statistics(partial(RowMean, self.n_features))
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,8 +187,7 @@ class PreparedUpdate(Generic[State]):
         return self.update(state, first, prepare_rows(batch, self.normalize, self.name, first))
 
 
-def add_rows(statistics: Any, _: int, rows: Batch) -> Any:
-    """Update statistics that do not ask which rows they are."""
+def _add_rows(statistics: Any, _: int, rows: Batch) -> Any:
     return statistics.update(rows)
 
 

@@ -26,12 +26,7 @@ from bitkin.hashers.projection.statistics.spectra import (
     round_to_grid,
 )
 from bitkin.hashers.projection.statistics.sums import column_sums
-from bitkin.hashers.projection.training import (
-    TrainingVectors,
-    add_rows,
-    merge_statistics,
-    round_mean,
-)
+from bitkin.hashers.projection.training import TrainingVectors, round_mean
 from bitkin.io.vectors.batch import stack
 from bitkin.memory import require_memory
 from bitkin.randomness import Draws
@@ -194,7 +189,7 @@ def _held_or_moments(vectors: TrainingVectors) -> tuple[Batch, RowMoments | None
     held: list[Batch] = []
     n, n_bytes, moments = 0, 0, None
     if not keep_all and vectors.n_rows is not None and vectors.n_rows >= d:
-        return None, vectors.fold(partial(RowMoments, d), add_rows, merge_statistics)
+        return None, vectors.statistics(partial(RowMoments, d))
     for _, batch in vectors.batches():
         n += batch.shape[0]
         # as many rows as features: from here on d² moments are the smaller thing
@@ -224,8 +219,7 @@ def sketch_all_rows(vectors: TrainingVectors, sketch: ScatterSketch) -> ScatterS
     improved twice.
     """
     for left in range(_PASSES if vectors.rereadable else 1, 0, -1):
-        empty = partial(ScatterSketch, sketch.test)
-        sketch = vectors.fold(empty, add_rows, merge_statistics)
+        sketch = vectors.statistics(partial(ScatterSketch, sketch.test))
         if left > 1:
             # Ω ← orth(S Ω), a power step: directions of small variance fade by λ/λ_max in each.
             sketch = ScatterSketch(orthonormalize(sketch.product(center=vectors.center)))
