@@ -19,8 +19,8 @@ from distributed import Client
 import bitkin
 from bitkin.distributed.cluster import current_client
 
-N_BLOCKS, BLOCK_ROWS, D = 32, 1 << 16, 64
-MORE_BYTES = 160 << 20
+N_BLOCKS, BLOCK_ROWS, D = 16, 1 << 16, 64
+MORE_BYTES = 80 << 20
 """That the process may take beyond what libraries and connections have taken."""
 
 
@@ -33,7 +33,7 @@ def made_block(number: int) -> npt.NDArray[np.float32]:
 
 
 def made_rows() -> da.Array:
-    """Return all rows, 512 MB, which are made where they are needed."""
+    """Return all rows, 256 MB, which are made where they are needed."""
     chunks = ((BLOCK_ROWS,) * N_BLOCKS, (D,))
 
     def make(block_info: Any = None) -> npt.NDArray[np.float32]:
@@ -55,12 +55,12 @@ def main() -> None:
         # what comes with the first use: kernels, threads, connections
         few = made_rows()[:1000].rechunk((500, -1))
         bitkin.distributed.encode(
-            bitkin.distributed.fit(bitkin.ProjectionHash(32), few), few
+            bitkin.distributed.fit(bitkin.ProjectionHash(32, rotation="random"), few), few
         ).compute()
         most = data_bytes() + MORE_BYTES
         resource.setrlimit(resource.RLIMIT_DATA, (most, most))
         X = made_rows()
-        hasher = bitkin.distributed.fit(bitkin.ProjectionHash(32), X)
+        hasher = bitkin.distributed.fit(bitkin.ProjectionHash(32, rotation="random"), X)
         bitkin.distributed.encode(hasher, X).save_joined(path)
     hasher.save(f"{path}.model")
     print(json.dumps({"rows": X.shape[0], "bytes_of_rows": X.nbytes, "allowed": MORE_BYTES}))

@@ -304,7 +304,7 @@ def test_a_number_that_is_not_finite_is_found_with_its_place(here: Client) -> No
 def test_an_empty_folder_and_a_damaged_file_are_named(tmp_path: Path, here: Client) -> None:
     with pytest.raises(FileAccessError, match=r"must hold files of vectors.* none on worker "):
         bitkin.distributed.fit(bitkin.WTAHash(8), tmp_path)
-    with pytest.raises(FileAccessError, match=r"gone\.npy cannot be read.* That was worker "):
+    with pytest.raises(FileAccessError, match=r"gone\.npy cannot be read.* That was on worker "):
         bitkin.distributed.fit(bitkin.WTAHash(8), tmp_path / "gone.npy")
     (tmp_path / "rows.npy").write_bytes(b"\x93NUMPY")
     with pytest.raises(CorruptFileError, match=r"rows\.npy"):
