@@ -99,7 +99,7 @@ def label_pieces(
         )
     pair = delayed(pair_rows, pure=False)
     return [
-        pair(piece, part, partitions.name_of(number), column or partitions.column)
+        pair(piece, part, partitions.name_of(number), partitions.column)
         for number, (piece, part) in enumerate(zip(partitions.pieces, labels, strict=True))
     ]
 
