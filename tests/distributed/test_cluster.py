@@ -11,11 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import dask.array as da
+import dask.bag
 import numpy as np
 import pytest
 from dask.delayed import delayed
 from distributed import Client
 
+import bitkin
 from bitkin.distributed import cluster
 from bitkin.errors import ClusterError, InvalidInputError
 from bitkin.threads import run
@@ -183,8 +185,27 @@ def test_nothing_is_done_after_an_interrupt_while_its_traceback_is_kept(here: Cl
     states = [delayed(_slowly, pure=False)(number) for number in range(200)]
     with pytest.raises(KeyboardInterrupt) as kept:
         cluster.merge_in_tree(here, states, operator.add, interrupt)
-    deadline = time.monotonic() + 10  # of 10 s that all states would take on two threads
-    while here.cluster.scheduler.tasks and time.monotonic() < deadline:
-        time.sleep(0.02)
-    assert not here.cluster.scheduler.tasks
+    require_idle(here)
+    texts = dask.bag.from_sequence(map(str, range(200)), npartitions=200).map(_slowly)
+    with pytest.raises(KeyboardInterrupt) as kept_too:
+        bitkin.distributed.dedup(texts, progress=interrupt)
+    require_idle(here)
     assert kept.traceback
+    assert kept_too.traceback
+
+
+def test_nothing_is_done_after_one_part_of_an_index_is_refused(here: Client) -> None:
+    parts = [delayed(_slowly, pure=False)(number) for number in range(200)]
+    with pytest.raises(InvalidInputError, match="must compute Codes, got int") as kept:
+        bitkin.distributed.ShardedIndex.from_codes(parts, here)
+    require_idle(here)
+    assert kept.traceback
+
+
+def require_idle(client: Client) -> None:
+    """Raise unless nothing is left to do, or kept, much sooner than all would have been done."""
+    tasks = client.cluster.scheduler.tasks
+    deadline = time.monotonic() + 10
+    while tasks and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert not tasks

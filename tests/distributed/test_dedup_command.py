@@ -83,4 +83,5 @@ def test_a_line_without_the_field_is_named_as_ever(
     two_workers: Client, files: list[str], run: Run
 ) -> None:
     done = run("dedup", *files, "--dask", address_of(two_workers))
+    # of either file: whichever a worker reads first
     require_failure(done, ".jsonl, line 1: no field 'text'", "--field NAME")

@@ -250,6 +250,25 @@ def test_labels_are_refused_by_what_learns_without(here: Client) -> None:
         bitkin.distributed.fit(bitkin.WTAHash(8), as_dask(made_rows()), np.zeros(N))
 
 
+@pytest.mark.parametrize(
+    "option", [{"dataset": "a"}, {"n_features": 3}, {"zero_based": True}], ids=repr
+)
+def test_options_of_files_are_refused_for_what_is_in_none(
+    here: Client, option: dict[str, Any]
+) -> None:
+    words = f"{next(iter(option))} means nothing where X is not in files: leave it out, got"
+    hasher = bitkin.WTAHash(8).fit(made_rows())
+    for given in (as_dask(made_rows()), [delayed(made_rows())]):
+        with pytest.raises(InvalidInputError, match=words):
+            bitkin.distributed.fit(bitkin.WTAHash(8), given, **option)
+        with pytest.raises(InvalidInputError, match=words):
+            bitkin.distributed.encode(hasher, given, **option)
+    with pytest.raises(
+        InvalidInputError, match=r"column must be left out for X, partition 0, a nda"
+    ):
+        bitkin.distributed.fit(bitkin.WTAHash(8), [delayed(made_rows())], column="vector")
+
+
 def test_progress_counts_the_pieces_of_every_pass(here: Client) -> None:
     seen: list[tuple[int, int]] = []
     bitkin.distributed.fit(

@@ -9,7 +9,8 @@ from __future__ import annotations
 import functools
 import pydoc
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, ParamSpec, TypeVar
 
 from dask.delayed import Delayed, delayed
@@ -113,6 +114,18 @@ def wait_for(client: Client, futures: Sequence[Future], progress: Progress | Non
     """
     try:
         _wait(as_completed(futures), len(futures), progress)
+    except BaseException:
+        client.cancel(list(futures))
+        raise
+
+
+@contextmanager
+def taking_back(client: Client, futures: list[Future]) -> Iterator[None]:
+    """Where the block is left by an error, an interrupt included, take back what is then in the
+    list, and with it all that is to be made of that.
+    """
+    try:
+        yield
     except BaseException:
         client.cancel(list(futures))
         raise

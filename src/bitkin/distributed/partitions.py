@@ -106,6 +106,8 @@ def find_partitions(
     workers see them. `options` say how files are read, `column` which one of a data frame, and
     `width` how many columns svmlight text has where nothing else says it.
     """
+    if not (isinstance(X, (str, os.PathLike)) or _are_paths(X)):
+        _refuse_file_options(options, name)
     if isinstance(X, dask.array.Array):
         _refuse_column(column, name, "an array")
         return _of_array(X, name)
@@ -229,6 +231,14 @@ def _are_paths(X: Any) -> bool:
 
 def _is_number(dtype: Any) -> bool:
     return isinstance(dtype, np.dtype) and dtype.kind in "fiub"
+
+
+def _refuse_file_options(options: VectorFileOptions | None, name: str) -> None:
+    for option, value in ({} if options is None else options._asdict()).items():
+        if value is not None:
+            raise InvalidInputError(
+                f"{option} means nothing where {name} is not in files: leave it out, got {value!r}."
+            )
 
 
 def _refuse_text(dtype: Any, what: str) -> None:

@@ -84,9 +84,12 @@ def open_piece(piece: Any, name: str, column: str | None = None) -> VectorSource
         return piece.open()
     if getattr(piece, "shape", None) == (0,):  # of a column no row says how long vectors are
         return open_vectors(np.empty((0, 1), dtype=np.float32), name=name)
-    if hasattr(piece, "columns") and column is not None:
-        return open_vectors(piece, column=column, name=name)
-    return open_vectors(piece, name=name)
+    if column is not None and not hasattr(piece, "columns"):
+        raise InvalidInputError(
+            f"column must be left out for {name}, a {type(piece).__name__} without any, got "
+            f"{column!r}."
+        )
+    return open_vectors(piece, column=column, name=name)
 
 
 @block

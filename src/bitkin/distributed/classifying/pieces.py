@@ -14,7 +14,7 @@ from distributed import Client, Future
 
 from bitkin.arrays import Batch
 from bitkin.checks import shown
-from bitkin.distributed.cluster import block, collect, gather
+from bitkin.distributed.cluster import block, collect, gather, taking_back
 from bitkin.distributed.partitions import find_partitions
 from bitkin.distributed.pieces import FilePiece, PieceRows, open_piece
 from bitkin.errors import InvalidInputError
@@ -99,7 +99,7 @@ def label_pieces(
         )
     pair = delayed(pair_rows, pure=False)
     return [
-        pair(piece, part, partitions.name_of(number), column or partitions.column)
+        pair(piece, part, partitions.name_of(number), partitions.column)
         for number, (piece, part) in enumerate(zip(partitions.pieces, labels, strict=True))
     ]
 
@@ -131,7 +131,8 @@ def open_pieces(pieces: Sequence[Any], client: Client, name: str = "X") -> Piece
     names = [f"{name}, partition {number}" for number in range(len(given))]
     checked = client.map(check_piece, given, names, pure=False)
     del given, computed
-    facts: list[PieceFacts] = gather(client, client.map(describe_piece, checked, pure=False))
+    with taking_back(client, checked):
+        facts: list[PieceFacts] = gather(client, client.map(describe_piece, checked, pure=False))
     filled = [number for number, one in enumerate(facts) if one.n_rows]
     if not filled:
         raise InvalidInputError(f"{name} has no rows. Give at least one row to fit.")

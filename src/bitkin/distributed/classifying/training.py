@@ -24,7 +24,7 @@ from bitkin.distributed.classifying.shards import (
     train_alone,
     try_alphas,
 )
-from bitkin.distributed.cluster import Progress, gather, wait_for
+from bitkin.distributed.cluster import Progress, gather, taking_back, wait_for
 from bitkin.learn.heshing.fitting import FitPlan, plan_fit
 from bitkin.learn.heshing.held_out import draw_trial_rows
 from bitkin.learn.heshing.heshing_classifier import HeshingClassifier
@@ -87,7 +87,8 @@ def fit_classifier(
     report = classifier.progress if progress is None else progress
     given = open_pieces(pieces, client, name)
     seed = resolve_seed(classifier.random_state)
-    model = _fit(settings, seed, given, client, report, n_shards)
+    with taking_back(client, given.pieces):
+        model = _fit(settings, seed, given, client, report, n_shards)
     return classifier.take_model(model, given.n_features)
 
 
@@ -124,7 +125,7 @@ def _fit(
     plan = plan_fit(settings, seed, given.labels, mean_square)
     shards = _number_classes(plan, given.labels, joined, client)
     wait_for(client, shards)
-    given.pieces.clear()  # shards have the rows
+    given.pieces[:] = shards  # which have the rows
     joined.clear()
     if settings.alpha is None:
         plan = plan.with_alpha(_choose_alpha(plan, shards, counts, client))

@@ -13,7 +13,7 @@ from bitkin.dedup.duplicates import Duplicates
 from bitkin.dedup.files import DocumentPlaces
 from bitkin.dedup.finder import warn_of_short_texts
 from bitkin.dedup.hashing import TextHashing
-from bitkin.distributed.cluster import Progress, current_client, gather
+from bitkin.distributed.cluster import Progress, current_client, gather, taking_back
 from bitkin.distributed.deduplicating.partitions import FileOptions, places_of
 from bitkin.distributed.deduplicating.search import DuplicateSearch
 from bitkin.distributed.deduplicating.sources import HashedSource, hash_files, hash_texts
@@ -92,12 +92,13 @@ def find_in(
     progress: Progress | None = None,
 ) -> Duplicates:
     """Return the near-duplicates among texts that are being hashed."""
-    search = DuplicateSearch(client, source, hashing, every_pair=every_pair, progress=progress)
-    first_equal = search.find_equals()
-    roots, links = search.find_links(first_equal)
-    clusters = Clusters.from_links(first_equal, roots, [links])
-    jaccard = search.measure(first_equal, clusters)
-    found = search.find_pairs(first_equal) if every_pair else None
+    with taking_back(client, source.partitions):
+        search = DuplicateSearch(client, source, hashing, every_pair=every_pair, progress=progress)
+        first_equal = search.find_equals()
+        roots, links = search.find_links(first_equal)
+        clusters = Clusters.from_links(first_equal, roots, [links])
+        jaccard = search.measure(first_equal, clusters)
+        found = search.find_pairs(first_equal) if every_pair else None
     return clusters.duplicates(
         hashing,
         search.sizes,

@@ -8,7 +8,7 @@ from typing import Any
 
 from distributed import Client
 
-from bitkin.distributed.cluster import gather
+from bitkin.distributed.cluster import gather, taking_back
 from bitkin.distributed.folders import list_code_files, list_vector_files
 from bitkin.distributed.searching.code_shard import (
     describe_code_file,
@@ -81,7 +81,8 @@ def describe_codes(client: Client, paths: Any, mmap: bool, vectors: Any) -> Sequ
             client.submit(index_codes, part, f"part {i}", pure=False)
             for i, part in enumerate(client.compute(computed))
         ]
-        headers = gather(client, [client.submit(header_of, one, pure=False) for one in shards])
+        with taking_back(client, shards):
+            headers = gather(client, [client.submit(header_of, one, pure=False) for one in shards])
         return [NewShard(header, future=one) for header, one in zip(headers, shards, strict=True)]
     tasks = [client.submit(list_code_files, list_paths(paths, "file"), pure=False)]
     if vectors is not None:
