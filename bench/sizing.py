@@ -124,7 +124,6 @@ def _loopback(client: Client) -> float:
     taken = []
     for number in range(3):
         sent = client.submit(np.full, size, number, dtype=np.uint8, workers=first, pure=False)
-        sent.result  # noqa: B018
         client.submit(len, sent, workers=first, pure=False).result()
         start = time.perf_counter()
         client.submit(len, sent, workers=second, pure=False).result()

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import os
+import signal
 
 import pytest
+
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # as tests/conftest.py says
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import gc
+import signal
 from collections.abc import Generator, Iterator
 from typing import Any
 
@@ -14,6 +15,11 @@ from bitkin.index import flat, scan_parts
 # A busy machine is not a failure.
 settings.register_profile("patient", deadline=None)
 settings.load_profile("patient")
+
+# Where tests are run in the background, shells let them ignore Ctrl-C, and so would the processes
+# that they start and send it to: they would wait for ever.
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.hookimpl(wrapper=True)
