@@ -20,6 +20,8 @@ import bitkin
 from _tiny import TINY
 from bitkin.distributed.cluster import block
 
+_blocks: dict[tuple[int, int], npt.NDArray[np.float32]] = {}  # of this process, made once
+
 
 @contextmanager
 def workers(n: int) -> Iterator[Client]:
@@ -67,16 +69,28 @@ def made_rows(number: int, n: int, d: int) -> npt.NDArray[np.float32]:
     return rows
 
 
-def dask_rows(n: int, d: int, chunk: int) -> da.Array:
+def cheap_rows(number: int, n: int, d: int) -> npt.NDArray[np.float32]:
+    """Return rows of a block at hardly any cost: those of one block, with signs of its own."""
+    if (n, d) not in _blocks:
+        _blocks.clear()
+        _blocks[n, d] = made_rows(0, n, d)
+    signs = 1 - 2 * np.random.default_rng([1, number]).integers(0, 2, d).astype(np.float32)
+    rows: npt.NDArray[np.float32] = _blocks[n, d] * signs
+    return rows
+
+
+def dask_rows(
+    n: int, d: int, chunk: int, make: Callable[[int, int, int], Any] = made_rows
+) -> da.Array:
     """Return rows that are made where they are needed."""
     sizes = [min(chunk, n - at) for at in range(0, n, chunk)]
 
-    def make(block_info: Any = None) -> npt.NDArray[np.float32]:
+    def make_block(block_info: Any = None) -> Any:
         number = block_info[None]["chunk-location"][0]
-        return made_rows(number, sizes[number], d)
+        return make(number, sizes[number], d)
 
     meta = np.empty((0, d), dtype=np.float32)
-    return da.map_blocks(make, chunks=(tuple(sizes), (d,)), dtype=np.float32, meta=meta)
+    return da.map_blocks(make_block, chunks=(tuple(sizes), (d,)), dtype=np.float32, meta=meta)
 
 
 def persisted(client: Client, collection: Any) -> Any:

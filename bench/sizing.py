@@ -22,14 +22,12 @@ from typing import Any
 if Path(sys.path[0]).resolve() == Path(__file__).resolve().parent:
     sys.path.append(sys.path.pop(0))  # where a file is called as Dask's package is
 
-import dask.array as da
 import numpy as np
-import numpy.typing as npt
 from dask.delayed import delayed
 from distributed import Client
 
 import bitkin
-from _cluster import held_bytes, persisted, workers
+from _cluster import cheap_rows, dask_rows, held_bytes, persisted, workers
 from _sizing import Network, Plan, Rates, predict_bytes, predict_encode, predict_fit, predict_search
 from _timing import report, report_machine
 from _tiny import sized
@@ -44,18 +42,6 @@ SCANNED, QUERIES = sized((4_000_000, 100), (2_000, 5))
 TABLE_ROWS = 10**9
 NETWORK = Network(bytes_per_second=1.1e9, round_trip=5e-4)  # 10 Gbit/s
 PARTS = ("fit", "encode", "search")
-_base: list[npt.NDArray[np.float32]] = []  # of this process, made once
-
-
-def cheap_rows(number: int, n: int) -> npt.NDArray[np.float32]:
-    """Return rows of a block: those of one block, with signs of its own."""
-    if not _base:
-        rng = np.random.default_rng(0)
-        rows = rng.standard_normal((CHUNK, D), dtype=np.float32)
-        rows *= np.geomspace(1.0, 0.05, D, dtype=np.float32)
-        _base.append(rows)
-    signs = 1 - 2 * np.random.default_rng([1, number]).integers(0, 2, D).astype(np.float32)
-    return _base[0][:n] * signs
 
 
 def cheap_codes(number: int, n: int) -> Codes:
@@ -67,27 +53,15 @@ def cheap_codes(number: int, n: int) -> Codes:
     return Codes(words, CodeSpec(BITS))
 
 
-def cluster_rows(n_rows: int) -> da.Array:
-    """Return so many rows as a Dask array."""
-    sizes = [min(CHUNK, n_rows - at) for at in range(0, n_rows, CHUNK)]
-
-    def make(block_info: Any = None) -> npt.NDArray[np.float32]:
-        number = block_info[None]["chunk-location"][0]
-        return cheap_rows(number, sizes[number])
-
-    meta = np.empty((0, D), dtype=np.float32)
-    return da.map_blocks(make, chunks=(tuple(sizes), (D,)), dtype=np.float32, meta=meta)
-
-
 def measure_rates(client: Client) -> tuple[Rates, Network]:
     """Measure what a core does, and what tasks and transfers between workers take."""
     with threads.alone():
-        make = _median(lambda: cheap_rows(3, CHUNK)) / CHUNK
-        rows = cheap_rows(3, CHUNK)
+        make = _median(lambda: cheap_rows(3, CHUNK, D)) / CHUNK
+        rows = cheap_rows(3, CHUNK, D)
         state = RowMoments(D).update(rows)
         moments = _median(lambda: RowMoments(D).update(rows)) / CHUNK
         merge = _median(lambda: state.merge(state))
-        few = np.concatenate([cheap_rows(i, CHUNK) for i in range(2)])
+        few = np.concatenate([cheap_rows(i, CHUNK, D) for i in range(2)])
         whole = _median(lambda: bitkin.ProjectionHash(BITS).fit(few), 2)
         hasher = bitkin.ProjectionHash(BITS, projection="random").fit(rows)
         encode = _median(lambda: hasher.encode(rows)) / CHUNK
@@ -135,12 +109,14 @@ def check(client: Client, plan: Plan, rates: Rates, network: Network, parts: lis
     """Print what is predicted beside what is measured."""
     if "fit" in parts:
         start = time.perf_counter()
-        bitkin.distributed.fit(bitkin.ProjectionHash(BITS), cluster_rows(plan.n_rows))
+        bitkin.distributed.fit(
+            bitkin.ProjectionHash(BITS), dask_rows(plan.n_rows, D, CHUNK, cheap_rows)
+        )
         _compare("fit", plan, time.perf_counter() - start, predict_fit(plan, rates, network))
     if "encode" in parts:
-        hasher = bitkin.ProjectionHash(BITS, projection="random").fit(cheap_rows(0, CHUNK))
+        hasher = bitkin.ProjectionHash(BITS, projection="random").fit(cheap_rows(0, CHUNK, D))
         start = time.perf_counter()
-        codes = bitkin.distributed.encode(hasher, cluster_rows(plan.n_rows))
+        codes = bitkin.distributed.encode(hasher, dask_rows(plan.n_rows, D, CHUNK, cheap_rows))
         held = persisted(client, codes.to_dask_array())
         _compare("encode", plan, time.perf_counter() - start, predict_encode(plan, rates, network))
         del held

@@ -39,6 +39,15 @@ FIELDS = {"year": int, "lang": str}
 LANGUAGES = ["en", "fr", "de", "ä", "☂"]
 
 
+@pytest.fixture(autouse=True)
+def objects_of_this_test_alone() -> None:
+    """Look for open connections among what a test makes: after thousands of tests there are
+    millions of other objects.
+    """
+    gc.collect()
+    gc.freeze()
+
+
 def started(folder: Path, id_kind: str, vectors: str = "float16") -> tuple[Collection, Rows]:
     """Return a collection with rows, and what they are."""
     Collection.create(folder, HASHER, vectors=vectors, ids=id_kind, fields=FIELDS).close()
