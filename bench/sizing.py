@@ -16,6 +16,7 @@ import argparse
 import pickle
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +42,7 @@ CHECKED = sized([1_000_000], [2_000])
 SCANNED, QUERIES = sized((4_000_000, 100), (2_000, 5))
 TABLE_ROWS = 10**9
 NETWORK = Network(bytes_per_second=1.1e9, round_trip=5e-4)  # 10 Gbit/s
+DISK = 5e8  # bytes per second and core, of whatever the files are on
 PARTS = ("fit", "encode", "search")
 
 
@@ -157,16 +159,16 @@ def _compare(what: str, plan: Plan, seconds: float, predicted: float) -> None:
 
 def table(rates: Rates) -> None:
     """Print what the model says of a billion rows, by cores."""
+    from_disk = replace(rates, make_row=4 * D / DISK)
     for cores in (8, 32, 128):
-        # files are read at about the rate of a disk per core
         plan = Plan(TABLE_ROWS, D, BITS, cores, CHUNK, 4 * cores)
         report(
             "a billion rows",
             columns=D,
             bits=BITS,
             cores=cores,
-            fit_hours=predict_fit(plan, rates, NETWORK) / 3600,
-            encode_hours=predict_encode(plan, rates, NETWORK) / 3600,
+            fit_hours=predict_fit(plan, from_disk, NETWORK) / 3600,
+            encode_hours=predict_encode(plan, from_disk, NETWORK) / 3600,
             batch_ms=1e3 * predict_search(plan, rates, NETWORK, QUERIES, K),
             lone_ms=1e3 * predict_search(plan, rates, NETWORK, 1, K),
             **predict_bytes(plan, rates),
