@@ -1,4 +1,4 @@
-"""Long runs. BITKIN_SOAK is the share of them to do: 1 is all, `.ci/run` does a tenth."""
+"""Long runs. BITKIN_SOAK is the share of them to do: 1 is all, `.ci/run` does a twentieth."""
 
 from __future__ import annotations
 
