@@ -124,7 +124,9 @@ def check(what: str, found: Any, fitted: Any, codes: Codes, rows: Any, *, first:
     angle = float(subspace_angles(found.components_, fitted.components_).max())
     bits = float((found.encode(rows[:CHUNK]).symbols() == codes[:CHUNK].symbols()).mean())
     if first:
-        report("fit, differences", angle=f"{angle:.1e}", same_bits=f"{bits:.6f}", most_wanted="1e-05")
+        report(
+            "fit, differences", angle=f"{angle:.1e}", same_bits=f"{bits:.6f}", most_wanted="1e-05"
+        )
     if angle > 1e-5 or bits < 0.999:
         raise SystemExit(f"fit: angle {angle}, {bits:.5f} of the bits")
 
